@@ -19,7 +19,7 @@
 template <int DIM, int ROW_TILES, int Q8, int TILES_ = (DIM <= 256 || DIM > 512 && HAS_CP_ASYNC ? 2 : 1)>
 struct Variant : Heads<DIM, Q8> {
     using H = Heads<DIM, Q8>;
-    static constexpr int ROWS = 16 * ROW_TILES, HALVES = 2;
+    static constexpr int ROWS = 16 * ROW_TILES, HALVES = 2, HAS_OWN = 0;
     static constexpr int THREADS = ATTENTION_THREADS(DIM), WARPS = THREADS / 32;
     static constexpr int STEP = H::KEYS;
     static constexpr int TILES = TILES_;

@@ -15,19 +15,19 @@
 
 #include "attention.cuh"
 
-// Sizes and places. AT_ONCE: tiles of a step; of heads beyond 64 the 64 KB of an sm_75 hold one, of 128 for two blocks.
+// Sizes and places. HAS_OWN: a block may put the key and value of a position there itself. AT_ONCE: tiles of a step; of heads beyond 64 the 64 KB of an sm_75 hold one, of 128 for two blocks.
 template <int DIM, int Q8, int AT_ONCE_ = (DIM > 64 && !HAS_CP_ASYNC ? 1 : 2)>
 struct Rows : Heads<DIM, Q8> {
     using H = Heads<DIM, Q8>;
     static constexpr int AT_ONCE = AT_ONCE_, STEP = AT_ONCE * H::KEYS;
-    static constexpr int ROWS = 8, HALVES = 1;
+    static constexpr int ROWS = 8, HALVES = 1, HAS_OWN = 1;
     static constexpr int THREADS = 256, WARPS = THREADS / 32, SHARES = WARPS;
     static constexpr int KEY_TILES = 1;                           // of 8 keys, per warp that has some
     static constexpr int SLICES = DIM < 128 ? 1 : H::VALUE_DIM / 16 / SHARES;  // of 16 output dimensions, per warp that has some
     static constexpr int SCORE_STRIDE = STEP + 8;
     static constexpr int UNROLL = DIM > 128 ? 4 : 2;
     static constexpr int SCALES = Q8 ? STEP * H::BLOCKS : 0;
-    static constexpr int RESIDENT = DIM > (HAS_CP_ASYNC ? 256 : 128) ? 1 : 2;  // blocks per multiprocessor that registers allow
+    static constexpr int RESIDENT = DIM > (HAS_CP_ASYNC && !Q8 ? 256 : 128) ? 1 : 2;  // blocks per multiprocessor that registers allow
     // Dynamic shared memory in bytes, in this order.
     static constexpr int QUERIES = 2 * 2 * ROWS * H::STRIDE, TILE = 2 * STEP * H::STRIDE, SCORES = 4 * ROWS * SCORE_STRIDE;
     static constexpr int TURNS = 4 * (H::LATENT ? MAX_TURNING : DIM);
@@ -259,13 +259,22 @@ DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share,
     for (int i = share.begin; i < share.end; i++) {
         cp_async_wait<0>();
         block_sync();
+        const int more = i + 1 < share.end, missing = i + 2 == share.end ? own.position : NO_POSITION;
+        Tile next = {0, 0};
+        Fetch<V> keys, values;
+        // What goes through registers is under way meanwhile.
+        if (Fetch<V>::THROUGH_REGISTERS && more) {
+            next = locate<V>(p, run, i + 1);
+            keys = ask_keys<V>(p, run, next, missing);
+        }
         score<V>(p, run, i * V::STEP, s, at, query);
         block_sync();
         if constexpr (V::LATENT) s.take_turns();
-        const int more = i + 1 < share.end;
-        const Tile next = more ? locate<V>(p, run, i + 1) : Tile{0, 0};
-        const int missing = i + 2 == share.end ? own.position : NO_POSITION;
-        if (more) fetch_keys<V>(p, run, next, s, missing);
+        if (more) {
+            if (!Fetch<V>::THROUGH_REGISTERS) next = locate<V>(p, run, i + 1);
+            put_keys<V>(p, run, next, s, keys, missing);
+            values = ask_values<V>(p, run, next, missing);
+        }
         cp_async_commit();
         const int seen = V::AT_ONCE == 1 ? V::KEYS : min(run.last + 1 - i * V::STEP, V::STEP);
 #pragma unroll 1
@@ -285,7 +294,7 @@ DEVICE void attend(const AttentionParams& p, const Run& run, const Share& share,
         }
         if (!V::LATENT && more) {
             block_sync();  // the last step's values are still read
-            fetch_values<V>(p, run, next, s, missing);
+            put_values<V>(p, run, next, s, values, missing);
             cp_async_commit();
         }
         if (missing != NO_POSITION) own.place(p, s);

@@ -166,63 +166,104 @@ DEVICE void place(unsigned short* to, uint4 x) {
     }
 }
 
-// Brings keys or values of a step into shared memory. Positions that no row of the run sees are not read: nobody
+enum { NO_POSITION = -1 };
+
+// Keys or values of a step on their way into shared memory. Positions that no row of the run sees are not read: nobody
 // has written them, or somebody else has. Position `own` is left alone: somebody puts it there. Where the copy goes through
-// registers, all loads come before the stores.
+// registers, `ask` has all loads and `put` waits for them; else `put` starts the copy.
 template <class V>
-DEVICE void fetch(const AttentionParams& p, const Run& run, Tile tile, int own, unsigned short* to, const void* plane) {
-    constexpr int BYTES = V::Q8 ? 1 : 2, PER_KEY = V::DIM * BYTES / 16;  // threads that share a position
-    constexpr int KEYS = V::THREADS / PER_KEY, PIECES = (V::STEP + KEYS - 1) / KEYS;
-    constexpr int ALL_BUSY = V::THREADS % PER_KEY == 0 && V::STEP % KEYS == 0;
-    int key = threadIdx.x / PER_KEY, d = threadIdx.x % PER_KEY * (16 / BYTES);
-    if (d >= p.head_dim || !ALL_BUSY && key >= KEYS) return;
-    const unsigned char* from = (const unsigned char*)plane + BYTES * ((tile.slot + key) * (unsigned)p.head_dim + d);
-    to += key * V::STRIDE + d;
-    uint4 piece[PIECES];
-    for (int i = 0; i < PIECES; i++) {
-        if (!ALL_BUSY && key + i * KEYS >= V::STEP) break;
-        int position = tile.start + key + i * KEYS, valid = position >= run.first && position <= run.last && position != own;
-        const void* source = from + BYTES * i * KEYS * p.head_dim;
-        if constexpr (HAS_CP_ASYNC && !V::Q8) {
-            if (position != own) cp_async16(to + i * KEYS * V::STRIDE, source, valid);
-        } else {
-            piece[i] = valid ? *(const uint4*)source : uint4{0, 0, 0, 0};
-        }
-    }
-    if constexpr (!HAS_CP_ASYNC || V::Q8) {
+struct Fetch {
+    static constexpr int THROUGH_REGISTERS = !HAS_CP_ASYNC || V::Q8;
+    static constexpr int BYTES = V::Q8 ? 1 : 2, PER_KEY = V::DIM * BYTES / 16;  // threads that share a position
+    static constexpr int KEYS = V::THREADS / PER_KEY, PIECES = (V::STEP + KEYS - 1) / KEYS;
+    static constexpr int ALL_BUSY = V::THREADS % PER_KEY == 0 && V::STEP % KEYS == 0;
+    static constexpr int LANES = V::LATENT ? 32 : V::BLOCKS;  // of a position's scales: a power of two, nothing is divided
+    static constexpr int SCALES = V::Q8 ? (V::STEP * LANES + V::THREADS - 1) / V::THREADS : 0;
+    uint4 piece[THROUGH_REGISTERS ? PIECES : 1];
+    unsigned short scale[V::Q8 ? SCALES : 1];
+
+    // Does something with each piece of this thread's: its number, where it comes from, where it goes, whether it is read, and
+    // whether it is put there.
+    template <class F>
+    static __device__ __forceinline__ void each(const AttentionParams& p, const Run& run, Tile tile, int own, const void* plane, unsigned short* to, F&& f) {
+        const int key = threadIdx.x / PER_KEY, d = threadIdx.x % PER_KEY * (16 / BYTES);
+        if (d >= p.head_dim || !ALL_BUSY && key >= KEYS) return;
+        const unsigned char* from = (const unsigned char*)plane + BYTES * ((tile.slot + key) * (unsigned)p.head_dim + d);
+        to += key * V::STRIDE + d;
         for (int i = 0; i < PIECES; i++) {
             if (!ALL_BUSY && key + i * KEYS >= V::STEP) break;
-            if (tile.start + key + i * KEYS != own) place<V>(to + i * KEYS * V::STRIDE, piece[i]);
+            const int position = tile.start + key + i * KEYS, mine = !V::HAS_OWN || position != own;
+            const int valid = position >= run.first && position <= run.last;
+            // A branch around each load of what goes through registers, and none around a copy.
+            if (THROUGH_REGISTERS && !mine) continue;
+            f(i, from + BYTES * i * KEYS * p.head_dim, to + i * KEYS * V::STRIDE, valid && mine, mine);
         }
     }
-}
-
-// The scales of the same.
-template <class V>
-DEVICE void fetch_scales(const AttentionParams& p, const Run& run, Tile tile, int own, float* to, const unsigned short* plane) {
-    int blocks = (p.head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK;
-    constexpr int LANES = V::LATENT ? 32 : V::BLOCKS;  // a power of two: nothing is divided
-    for (int i = threadIdx.x; i < V::STEP * LANES; i += V::THREADS) {
-        int key = i / LANES, block = i % LANES, position = tile.start + key;
-        if (LANES > V::BLOCKS && block >= V::BLOCKS) continue;
-        int valid = block < blocks && position >= run.first && position <= run.last;
-        if (position != own) to[key * V::BLOCKS + block] = valid ? f16_to_f32(plane[(tile.slot + key) * blocks + block]) : 0.0f;
+    template <class F>
+    static __device__ __forceinline__ void each_scale(const Run& run, Tile tile, int own, F&& f) {
+#pragma unroll
+        for (int n = 0; n < SCALES; n++) {
+            const int i = n * V::THREADS + threadIdx.x, at = i / LANES, block = i % LANES, position = tile.start + at;
+            if (i >= V::STEP * LANES || LANES > V::BLOCKS && block >= V::BLOCKS) break;
+            if (!V::HAS_OWN || position != own) f(n, at, block, position >= run.first && position <= run.last);
+        }
     }
+
+    __device__ __forceinline__ void ask(const AttentionParams& p, const Run& run, Tile tile, int own, const void* plane, const unsigned short* scales) {
+        if constexpr (THROUGH_REGISTERS) {
+            each(p, run, tile, own, plane, nullptr, [&](int i, const void* from, unsigned short*, int valid, int) {
+                piece[i] = valid ? *(const uint4*)from : uint4{0, 0, 0, 0};
+            });
+        }
+        const int blocks = (p.head_dim + CACHE_BLOCK - 1) / CACHE_BLOCK;
+        each_scale(run, tile, own, [&](int n, int at, int block, int valid) {
+            scale[n] = valid && block < blocks ? scales[(tile.slot + at) * blocks + block] : 0;
+        });
+    }
+    __device__ __forceinline__ void put(const AttentionParams& p, const Run& run, Tile tile, int own, const void* plane, unsigned short* to, float* scales) const {
+        each(p, run, tile, own, plane, to, [&](int i, const void* from, unsigned short* to, int valid, int mine) {
+            if constexpr (THROUGH_REGISTERS) {
+                place<V>(to, piece[i]);
+            } else {
+                if (mine) cp_async16(to, from, valid);
+            }
+        });
+        each_scale(run, tile, own, [&](int n, int at, int block, int) { scales[at * V::BLOCKS + block] = f16_to_f32(scale[n]); });
+    }
+};
+
+template <class V>
+DEVICE Fetch<V> ask_keys(const AttentionParams& p, const Run& run, Tile tile, int own = NO_POSITION) {
+    Fetch<V> fetch;
+    fetch.ask(p, run, tile, own, p.cache.k, p.cache.k_scale);
+    return fetch;
 }
 
-enum { NO_POSITION = -1 };
+template <class V>
+DEVICE Fetch<V> ask_values(const AttentionParams& p, const Run& run, Tile tile, int own = NO_POSITION) {
+    Fetch<V> fetch;
+    if constexpr (!V::LATENT) fetch.ask(p, run, tile, own, p.cache.v, p.cache.v_scale);
+    return fetch;
+}
+
+template <class V>
+DEVICE void put_keys(const AttentionParams& p, const Run& run, Tile tile, const Shared& s, const Fetch<V>& fetch, int own = NO_POSITION) {
+    fetch.put(p, run, tile, own, p.cache.k, s.k, s.k_scale);
+}
+
+template <class V>
+DEVICE void put_values(const AttentionParams& p, const Run& run, Tile tile, const Shared& s, const Fetch<V>& fetch, int own = NO_POSITION) {
+    if constexpr (!V::LATENT) fetch.put(p, run, tile, own, p.cache.v, s.v, s.v_scale);
+}
 
 template <class V>
 DEVICE void fetch_keys(const AttentionParams& p, const Run& run, Tile tile, const Shared& s, int own = NO_POSITION) {
-    if constexpr (V::Q8) fetch_scales<V>(p, run, tile, own, s.k_scale, p.cache.k_scale);
-    fetch<V>(p, run, tile, own, s.k, p.cache.k);
+    put_keys<V>(p, run, tile, s, ask_keys<V>(p, run, tile, own), own);
 }
 
 template <class V>
 DEVICE void fetch_values(const AttentionParams& p, const Run& run, Tile tile, const Shared& s, int own = NO_POSITION) {
-    if constexpr (V::LATENT) return;
-    if constexpr (V::Q8) fetch_scales<V>(p, run, tile, own, s.v_scale, p.cache.v_scale);
-    fetch<V>(p, run, tile, own, s.v, p.cache.v);
+    put_values<V>(p, run, tile, s, ask_values<V>(p, run, tile, own), own);
 }
 
 // Scores take dimensions by 32: where only 16 are left, the rest of the keys is zero.

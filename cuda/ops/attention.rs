@@ -321,7 +321,13 @@ impl Variant {
         // From sm_80 on the driver has a KiB of its own in every block's shared memory.
         let own = if gpu.sm < 80 { 0 } else { 1024 };
         let fit = (gpu.shared_per_block as usize + own) / (self.shared() as usize + own);
-        let at_once = fit.clamp(1, if self.dim > 256 { 1 } else { 2 }) * gpu.multiprocessors as usize;
+        // What registers allow: RESIDENT of kernels/attention_rows.cu.
+        let resident = match self.kind {
+            CacheType::F16 if self.dim <= 256 => 2,
+            CacheType::Q8_0 if self.dim <= 128 => 2,
+            CacheType::F16 | CacheType::Q8_0 => 1,
+        };
+        let at_once = fit.clamp(1, resident) * gpu.multiprocessors as usize;
         let time = |splits: usize| (tiles * splits).div_ceil(at_once) as f64 * (1.0 + PAGES as f64 / splits as f64);
         let fewest = (at_once / tiles).max(1);
         let best = (fewest..=8 * fewest).min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or(fewest);
