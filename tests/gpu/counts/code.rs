@@ -15,10 +15,10 @@ use qrun_emulator::{
     Code, Config,
     isa::{
         self, At, Class, Counts, Keep, KernelCounts, LaunchCounts,
-        cost::{CARDS, Work, estimate},
+        cost::{CARDS, Card, Estimate, Work, estimate},
     },
 };
-use qrun_models::{Entry, Forward, GpuDecoder, Output};
+use qrun_models::{Entry, Forward, GpuDecoder, Options, Output};
 use serde_json::{Map, Value, json};
 
 use crate::{models, times::Times};
@@ -30,22 +30,79 @@ pub struct Selection {
     model: Option<String>,
     /// Whose machine code, where that was said.
     sm: Option<u32>,
-    /// Tokens of the prompt; 0: a step of decoding.
-    prompt: u32,
+    /// None: all of [`Step::DECODES`], as a whole and not by kernel.
+    step: Option<Step>,
+}
+
+/// A step that is counted.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    /// A prompt of so many tokens.
+    Prompt(u32),
+    /// A token of each sequence, sampled to the likeliest next one, behind `depth` (at least 1) tokens in the KV cache.
+    Decode { sequences: u32, depth: u32 },
+}
+
+impl Step {
+    /// The second token of a sequence.
+    pub const DECODE: Self = Self::Decode { sequences: 1, depth: 1 };
+    /// One sequence and a batch, at both ends of a context and in between.
+    pub const DECODES: [Self; 6] = [
+        Self::DECODE,
+        Self::Decode { sequences: 1, depth: 2048 },
+        Self::Decode { sequences: 1, depth: 8192 },
+        Self::Decode { sequences: 8, depth: 1 },
+        Self::Decode { sequences: 8, depth: 2048 },
+        Self::Decode { sequences: 8, depth: 8192 },
+    ];
+
+    /// As llama-bench names it.
+    pub fn name(self) -> String {
+        match self {
+            Self::Prompt(tokens) => format!("pp{tokens}"),
+            Self::Decode { sequences: 1, depth } => format!("tg @ d{depth}"),
+            Self::Decode { sequences, depth } => format!("{sequences} x tg @ d{depth}"),
+        }
+    }
+
+    /// Tokens that it feeds.
+    pub fn tokens(self) -> u32 {
+        match self {
+            Self::Prompt(tokens) => tokens,
+            Self::Decode { sequences, .. } => sequences,
+        }
+    }
+
+    /// What a decoder needs for it.
+    fn options(self) -> Options {
+        let options = models::options();
+        match self {
+            Self::Prompt(tokens) => Options { n_ubatch: options.n_ubatch.max(tokens as usize), ..options },
+            Self::Decode { sequences, depth } => {
+                Options { n_ctx: options.n_ctx.max(depth as usize + AHEAD), n_seq: sequences as usize, ..options }
+            }
+        }
+    }
 }
 
 /// Blocks of a launch that are traced: what two of them touch, all do.
 const TRACED: usize = 4;
 
+/// What has left L2 since the last step: there are more weights than L2 holds.
+const COLD: [&str; 2] = ["weights/", "kv/"];
+
+/// Positions that a decoder wants free behind a step, as the next one runs ahead.
+const AHEAD: usize = 3;
+
 impl Selection {
     /// Refuses what would have no effect.
-    pub fn new(code: Code, model: Option<String>, sm: Option<u32>, prompt: Option<u32>) -> Result<Self> {
+    pub fn new(code: Code, model: Option<String>, sm: Option<u32>, step: Option<Step>) -> Result<Self> {
         ensure!(code == Code::Sass || sm.is_none(), "--sm is for --code sass: PTX is of one target");
         if let Some(sm) = sm {
             let known = image::CUBINS.map(|sm| sm.to_string()).join(", ");
             ensure!(image::CUBINS.contains(&sm), "--sm {sm}: expected one of {known}");
         }
-        Ok(Self { code, model, sm, prompt: prompt.unwrap_or(0) })
+        Ok(Self { code, model, sm, step })
     }
 
     fn kind(&self) -> Kind {
@@ -82,7 +139,11 @@ fn of_target(selection: &Selection) -> Result<Value> {
     let wanted = target.kind == selection.kind() && selection.sm.is_none_or(|sm| sm == target.sm);
     ensure!(wanted, "{}={target}: not what --code and --sm ask for", image::FORCE);
     let models = crate::MODELS.into_iter().filter(|name| selection.model.as_deref().is_none_or(|model| model == *name));
-    let models = models.map(|name| Ok((name.to_owned(), of_model(name, target.sm, selection)?)));
+    let of_model = |name| match selection.step {
+        Some(step) => of_step(name, target.sm, selection.code, step),
+        None => of_decodes(name, target.sm, selection.code),
+    };
+    let models = models.map(|name| Ok((name.to_owned(), of_model(name)?)));
     Ok(Value::Object(models.collect::<Result<_>>()?))
 }
 
@@ -94,52 +155,63 @@ pub struct Executed<'a> {
     pub steps: u64,
     /// In whose memory the launches worked.
     pub decoder: &'a GpuDecoder,
-    weights: Vec<Range<u64>>,
+    cold: Vec<Range<u64>>,
 }
 
-/// One step that feeds a token at position 1 and samples the likeliest one, or a prompt of so many tokens, of a model in
-/// some mix. Weights are zero, and so is memory that nothing was written to: what is executed does not depend on them, and
-/// what makes records of weights is skipped. Where blocks are left out, nothing is computed.
+/// A step of a model in some mix. Weights are zero, and so is memory that nothing was written to: what is executed does not
+/// depend on them, and what makes records of weights is skipped, as is what fills the KV cache. Where blocks are left out,
+/// nothing is computed.
 pub fn execute<T>(
     (name, mix): (&str, &str),
     device: Config,
-    prompt: u32,
+    step: Step,
     work: impl FnOnce(&Executed) -> Result<T>,
 ) -> Result<T> {
     let (code, all_blocks) = (device.code, device.blocks == 0);
-    let (loading, n_ubatch) = (Keep { skip: true, ..Keep::default() }, prompt.max(64) as usize);
-    models::on_loaded(device, n_ubatch, loading, &models::hollow(name, mix)?, |machine, decoder| {
-        let keep = Keep { launches: true, traced: if code == Code::Sass { TRACED } else { 0 }, skip: false };
-        machine.keep(keep);
-        if prompt > 0 {
-            let mut prompt: Vec<Entry> = (0..prompt).map(|at| models::entry(1, at)).collect();
-            prompt.last_mut().context("a prompt has tokens")?.output = Output::Logits;
-            machine.reset_counters();
-            let done = decoder.forward(&prompt).map(drop);
-            ensure!(done.is_ok() || !all_blocks, "{name}: {done:?}");
-        } else {
-            ensure!(decoder.set_sampling(0, &models::greedy(vec![1]))?, "{name}: the decoder does not sample");
-            // The first one is a prompt's, and what follows is a step of decoding.
-            machine.keep(Keep { skip: !all_blocks, ..keep });
-            let token = models::next(decoder, 1, 0);
-            machine.keep(keep);
-            machine.reset_counters();
-            let done = models::next(decoder, token.or_else(|e| if all_blocks { Err(e) } else { Ok(1) })?, 1);
-            ensure!(done.is_ok() || !all_blocks, "{name}: {done:?}");
-        }
+    let skip = Keep { skip: true, ..Keep::default() };
+    let keep = Keep { launches: true, traced: if code == Code::Sass { TRACED } else { 0 }, skip: false };
+    models::on_loaded(device, step.options(), skip, &models::hollow(name, mix)?, |machine, decoder| {
+        let done = match step {
+            Step::Prompt(tokens) => {
+                let mut prompt: Vec<Entry> = (0..tokens).map(|at| models::entry(1, at)).collect();
+                prompt.last_mut().context("a prompt has tokens")?.output = Output::Logits;
+                machine.keep(keep);
+                machine.reset_counters();
+                decoder.forward(&prompt).map(drop).map_err(Error::from)
+            }
+            Step::Decode { sequences, depth } => {
+                let tokens = vec![1; sequences as usize];
+                for seq in 0..sequences {
+                    let prompt: Vec<Entry> = (0..depth - 1).map(|at| Entry { seq, ..models::entry(1, at) }).collect();
+                    prompt.chunks(step.options().n_ubatch).try_for_each(|part| decoder.forward(part).map(drop))?;
+                    ensure!(
+                        decoder.set_sampling(seq, &models::greedy(vec![1]))?,
+                        "{name}: the decoder does not sample"
+                    );
+                }
+                // The first one is a prompt's, and what follows is a step of decoding.
+                machine.keep(Keep { skip: !all_blocks, ..keep });
+                let sampled = models::next_of_each(decoder, &tokens, depth - 1);
+                let tokens = sampled.or_else(|e| if all_blocks { Err(e) } else { Ok(tokens) })?;
+                machine.keep(keep);
+                machine.reset_counters();
+                models::next_of_each(decoder, &tokens, depth).map(drop)
+            }
+        };
+        ensure!(done.is_ok() || !all_blocks, "{name}: {done:?}");
         let counts = machine.code_counts();
         let steps = machine.counters().launches.get("embed").copied().context("a step begins with an embedding")?;
         let base = decoder.arena().0;
-        let weights = decoder.parts().iter().filter(|p| p.name.starts_with("weights/"));
-        let weights = weights.map(|p| base + p.offset..base + p.offset + p.bytes).collect();
-        work(&Executed { counts, steps, decoder, weights })
+        let cold = decoder.parts().iter().filter(|p| COLD.iter().any(|purpose| p.name.starts_with(purpose)));
+        let cold = cold.map(|p| base + p.offset..base + p.offset + p.bytes).collect();
+        work(&Executed { counts, steps, decoder, cold })
     })
 }
 
 impl Executed<'_> {
-    /// Whether a sector (an address over 32) is in L2 when a launch begins: weights are not.
+    /// Whether a sector (an address over 32) is in L2 when a launch begins.
     pub fn hot(&self, sector: u64) -> bool {
-        !self.weights.iter().any(|weights| weights.contains(&(32 * sector)))
+        !self.cold.iter().any(|part| part.contains(&(32 * sector)))
     }
 
     /// How often a launch comes in a step.
@@ -153,22 +225,25 @@ pub fn blocks(launch: &LaunchCounts) -> f64 {
     launch.grid.iter().map(|n| f64::from(*n)).product::<f64>() / launch.counts.blocks as f64
 }
 
+/// Of each of [`Step::DECODES`] by name: instructions and times by card.
+fn of_decodes(name: &str, sm: u32, code: Code) -> Result<Value> {
+    let of = |step: Step| {
+        let mut counts = of_step(name, sm, code, step)?;
+        counts.as_object_mut().context("an object")?.remove("kernels");
+        Ok((step.name(), counts))
+    };
+    Ok(Value::Object(Step::DECODES.into_iter().map(of).collect::<Result<_>>()?))
+}
+
 /// Counts by kernel, and times by card.
-fn of_model(name: &str, sm: u32, selection: &Selection) -> Result<Value> {
-    let device = Config { sm, code: selection.code, ..Config::default() };
-    execute((name, models::MIX), device, selection.prompt, |executed| {
+fn of_step(name: &str, sm: u32, code: Code, step: Step) -> Result<Value> {
+    let device = Config { sm, code, memory: 64 << 30, ..Config::default() };
+    execute((name, models::MIX), device, step, |executed| {
         let Executed { counts, steps, .. } = executed;
         let mut times: BTreeMap<&str, Times> = BTreeMap::new();
-        let mut step = Times::default();
-        for launch in &counts.launches {
-            let hot = |sector| executed.hot(sector);
-            let work = work(launch, &hot);
-            for card in CARDS.iter().filter(|card| card.sm == launch.sm) {
-                if let Some(found) = estimate(&work, card) {
-                    times.entry(&launch.kernel).or_default().add(card, &found, executed.times(launch));
-                    step.add_launched(card, &found, executed.times(launch));
-                }
-            }
+        let timed = timed(executed);
+        for Timed { launch, card, estimate } in &timed {
+            times.entry(&launch.kernel).or_default().add(card, estimate, executed.times(launch));
         }
         let kernels = counts.kernels.iter().map(|((_, kernel), counts)| {
             let mut row = row(counts, *steps);
@@ -180,12 +255,44 @@ fn of_model(name: &str, sm: u32, selection: &Selection) -> Result<Value> {
         let kernels = Map::from_iter(kernels);
         let warp_instructions = counts.warp_instructions() / steps;
         let mut all = json!({ "warp_instructions": warp_instructions });
-        if selection.code == Code::Sass {
-            all["us"] = step.to_json();
+        if code == Code::Sass {
+            all["us"] = whole(executed, &timed).to_json();
         }
         all["kernels"] = kernels.into();
         Ok(all)
     })
+}
+
+/// How long a launch takes on a card.
+struct Timed<'a> {
+    launch: &'a LaunchCounts,
+    card: &'static Card,
+    estimate: Estimate,
+}
+
+/// Of all launches on all cards of their SM.
+fn timed<'a>(executed: &'a Executed) -> Vec<Timed<'a>> {
+    let of_launch = |launch: &'a LaunchCounts| {
+        let hot = |sector| executed.hot(sector);
+        let work = work(launch, &hot);
+        let cards = CARDS.iter().filter(|card| card.sm == launch.sm);
+        cards.filter_map(|card| Some(Timed { launch, card, estimate: estimate(&work, card)? })).collect::<Vec<_>>()
+    };
+    executed.counts.launches.iter().flat_map(of_launch).collect()
+}
+
+/// By card: of a whole step, with what launches cost as nodes of a graph.
+fn whole(executed: &Executed, timed: &[Timed]) -> Times {
+    let mut times = Times::default();
+    for Timed { launch, card, estimate } in timed {
+        times.add_launched(card, estimate, executed.times(launch));
+    }
+    times
+}
+
+/// The same, of what was executed.
+pub fn times(executed: &Executed) -> Times {
+    whole(executed, &timed(executed))
 }
 
 /// A launch for the model of costs, which says nothing of one that was not traced.
@@ -193,8 +300,8 @@ pub fn work<'a>(launch: &'a LaunchCounts, hot: &'a dyn Fn(u64) -> bool) -> Work<
     let LaunchCounts { grid, threads, registers, shared, counts, trace, issues, .. } = launch;
     let blocks = grid.iter().map(|n| u64::from(*n)).product();
     let distinct = (counts.blocks == blocks).then_some(counts.sectors_read);
-    let (threads, registers, shared) = (*threads, *registers, *shared);
-    Work { issues, trace, blocks, threads, registers, shared, distinct, hot }
+    let (threads, registers, shared, average) = (*threads, *registers, *shared, launch.average());
+    Work { issues, trace, average, blocks, threads, registers, shared, distinct, hot }
 }
 
 /// A kernel's counts per step.

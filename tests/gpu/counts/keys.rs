@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     MODELS,
-    code::{self, Executed},
+    code::{self, Executed, Step},
     models::MIX,
     times::Times,
     weights::Matrices,
@@ -101,7 +101,7 @@ pub fn count(predict: bool) -> Result<Value> {
     if sm == PROMPT {
         let device = Config { blocks: PROMPT_BLOCKS, ..device };
         let of_mix = |model| {
-            code::execute(model, device.clone(), TOKENS, |executed| {
+            code::execute(model, device.clone(), Step::Prompt(TOKENS), |executed| {
                 Ok(Matrices::of(model, executed.decoder)?.per_mma(executed))
             })
         };
@@ -112,13 +112,29 @@ pub fn count(predict: bool) -> Result<Value> {
         return Ok(all.into());
     }
     let device = Config { blocks: DECODE_BLOCKS, ..device };
-    let of_model = |name: &str| {
+    let of_model = |name: &str| -> Result<Value> {
         let model = (name, MIX);
-        code::execute(model, device.clone(), 0, |executed| {
+        let mut keys = code::execute(model, device.clone(), Step::DECODE, |executed| {
             Ok(of_step(executed, &Matrices::of(model, executed.decoder)?, predict))
-        })
+        })?;
+        if predict {
+            keys["predicted_tokens_per_s"] = tokens_per_s(model, &device)?;
+        }
+        Ok(keys)
     };
     MODELS.iter().map(|name| Ok(((*name).to_owned(), of_model(name)?))).collect::<Result<Map<_, _>>>().map(Into::into)
+}
+
+/// By step and card: at the high end of the times, and at the low one.
+fn tokens_per_s(model: (&str, &str), device: &Config) -> Result<Value> {
+    let of = |step: Step| {
+        let blocks = if matches!(step, Step::Prompt(_)) { PROMPT_BLOCKS } else { device.blocks };
+        let device = Config { blocks, memory: 64 << 30, ..device.clone() };
+        let times = code::execute(model, device, step, |executed| Ok(code::times(executed)))?;
+        Ok((step.name(), times.per_second(step.tokens())))
+    };
+    let steps = Step::DECODES.into_iter().chain([Step::Prompt(TOKENS)]);
+    Ok(Value::Object(steps.map(of).collect::<Result<_>>()?))
 }
 
 /// The keys of a step of decoding.
@@ -132,7 +148,7 @@ fn of_step(executed: &Executed, matrices: &Matrices, predict: bool) -> Value {
         "waves": {},
         "bytes_in_flight": {},
     });
-    let (mut times, mut step) = (BTreeMap::<String, Times>::new(), Times::default());
+    let mut times = BTreeMap::<String, Times>::new();
     for launch in &executed.counts.launches {
         let multiplies = matrices.multiplies(launch).map(|(part, formats)| format!("{part} {formats}"));
         let name = multiplies.clone().unwrap_or_else(|| launch.kernel.clone());
@@ -149,12 +165,10 @@ fn of_step(executed: &Executed, matrices: &Matrices, predict: bool) -> Value {
             }
             if predict && let Some(found) = estimate(&work, card) {
                 times.entry(name.clone()).or_default().add(card, &found, executed.times(launch));
-                step.add_launched(card, &found, executed.times(launch));
             }
         }
     }
     keys["predicted_us"] = times.iter().map(|(name, times)| (name.clone(), times.ends())).collect::<Map<_, _>>().into();
-    keys["predicted_tokens_per_s"] = step.per_second();
     keys
 }
 

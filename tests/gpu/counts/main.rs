@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use code::Selection;
+use code::{Selection, Step};
 use keys::Counting;
 use qrun_cuda::image;
 use qrun_emulator::Code;
@@ -103,6 +103,17 @@ struct Args {
     /// With --code: a prompt of so many tokens, not a token of decoding.
     #[arg(long, value_name = "TOKENS", requires = "code", value_parser = clap::value_parser!(u32).range(1..=1024))]
     prompt: Option<u32>,
+    /// With --code: a token of each of so many sequences.
+    #[arg(long, value_name = "N", requires = "code", conflicts_with = "prompt", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    sequences: u32,
+    /// With --code: behind so many tokens of a sequence in the KV cache.
+    #[arg(long, value_name = "TOKENS", requires = "code", conflicts_with = "prompt", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=32768))]
+    depth: u32,
+    /// With --code: one sequence and 8, behind 1, 2048 and 8192 tokens, each as a whole and not by kernel.
+    #[arg(long, requires = "code", conflicts_with_all = ["prompt", "sequences", "depth"])]
+    decodes: bool,
     /// Print the tables of the page benches/predictions.md from the newest records in benches/runs.
     #[arg(long, conflicts_with = "library")]
     tables: bool,
@@ -125,7 +136,9 @@ fn main() -> Result<()> {
     }
     if let Some(code) = args.code {
         let code = if code == "sass" { Code::Sass } else { Code::Ptx };
-        let counts = code::counts(&Selection::new(code, args.model, args.sm, args.prompt)?)?;
+        let decode = Step::Decode { sequences: args.sequences, depth: args.depth };
+        let step = args.prompt.map_or(decode, Step::Prompt);
+        let counts = code::counts(&Selection::new(code, args.model, args.sm, (!args.decodes).then_some(step))?)?;
         return Ok(writeln!(out, "{counts:#}")?);
     }
     if args.keys {

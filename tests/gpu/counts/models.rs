@@ -61,15 +61,20 @@ pub fn matrices(name: &str, of: &str) -> Result<BTreeMap<String, (GgmlType, u64)
     Ok(tensors.map(|t| (t.name, (t.ty, t.shape.iter().product()))).collect())
 }
 
-/// Does something with a decoder on an emulated device.
-pub fn on<T>(device: Config, model: &Model, work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>) -> Result<T> {
-    on_loaded(device, 64, Keep::default(), model, work)
+/// Of a decoder.
+pub fn options() -> Options {
+    Options { n_ctx: 1024, n_ubatch: 64, ..Options::default() }
 }
 
-/// The same with so many tokens of a prompt per step, and with what is kept of the launches that load the weights.
+/// Does something with a decoder on an emulated device.
+pub fn on<T>(device: Config, model: &Model, work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>) -> Result<T> {
+    on_loaded(device, options(), Keep::default(), model, work)
+}
+
+/// The same with options, and with what is kept of the launches that load the weights.
 pub fn on_loaded<T>(
     device: Config,
-    n_ubatch: usize,
+    options: Options,
     keep: Keep,
     model: &Model,
     work: impl FnOnce(&Machine, &mut GpuDecoder) -> Result<T>,
@@ -77,17 +82,23 @@ pub fn on_loaded<T>(
     let machine = Machine::new(device);
     let _here = machine.enter();
     machine.keep(keep);
-    let options = Options { n_ctx: 1024, n_ubatch, ..Options::default() };
     work(&machine, &mut GpuDecoder::new(&Gpu::open(0)?, model, &options)?)
 }
 
 /// Feeds a token; the one that the device samples after it.
 pub fn next(decoder: &mut GpuDecoder, token: u32, pos: u32) -> Result<u32> {
-    let entry = Entry { output: Output::Token, ..entry(token, pos) };
-    match decoder.step(&[entry][..].into())?.iter().next() {
-        Some(Row::Token(sampled)) => Ok(sampled.token()),
+    Ok(next_of_each(decoder, &[token], pos)?[0])
+}
+
+/// Feeds each sequence its token; those that the device samples after them.
+pub fn next_of_each(decoder: &mut GpuDecoder, tokens: &[u32], pos: u32) -> Result<Vec<u32>> {
+    let fed = tokens.iter().zip(0..).map(|(token, seq)| Entry { seq, output: Output::Token, ..entry(*token, pos) });
+    let rows = decoder.step(&fed.collect::<Vec<_>>()[..].into())?;
+    let sampled = rows.iter().map(|row| match row {
+        Row::Token(sampled) => Ok(sampled.token()),
         _ => bail!("the decoder does not sample"),
-    }
+    });
+    sampled.collect()
 }
 
 /// Launches of a step that feeds a token, and samples the next one on the device.

@@ -39,9 +39,9 @@ impl Times {
         *sum.by.entry(found.high.by.to_string()).or_default() += high * times;
     }
 
-    /// Tokens per second by card: at the high end of the times, and at the low one.
-    pub fn per_second(&self) -> Value {
-        let of = |us: f64| (1e7 / us).round() / 10.0;
+    /// Tokens per second by card, so many each time: at the high end of the times, and at the low one.
+    pub fn per_second(&self, tokens: u32) -> Value {
+        let of = |us: f64| (1e7 * f64::from(tokens) / us).round() / 10.0;
         let sums = self.0.iter().map(|(card, sum)| ((*card).to_owned(), json!([of(sum.high), of(sum.low)])));
         Value::Object(sums.collect())
     }
