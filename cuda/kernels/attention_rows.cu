@@ -15,7 +15,8 @@
 
 #include "attention.cuh"
 
-// Sizes and places. HAS_OWN: a block may put the key and value of a position there itself. AT_ONCE: tiles of a step; of heads beyond 64 the 64 KB of an sm_75 hold one, of 128 for two blocks.
+// Sizes and places. HAS_OWN: a block may put the key and value of a position there itself. AT_ONCE: tiles of a step; one where an
+// sm_75, with 64 KB, has room for two blocks then (heads of up to 128), or for one at all.
 template <int DIM, int Q8, int AT_ONCE_ = (DIM > 64 && !HAS_CP_ASYNC ? 1 : 2)>
 struct Rows : Heads<DIM, Q8> {
     using H = Heads<DIM, Q8>;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use qrun_cuda::image::CUBINS;
 use serde_json::Value;
 
-use crate::MODELS;
+use crate::{MODELS, code::Step};
 
 /// The newest record of an SM.
 struct Record {
@@ -41,16 +41,21 @@ fn newest(ending: &str) -> Result<Vec<Record>> {
 
 /// All tables.
 pub fn markdown() -> Result<String> {
-    let (decode, prompt) = (newest("")?, newest("-prompt-512")?);
+    let (decode, prompt, decodes) = (newest("")?, newest("-prompt-512")?, newest("-decodes")?);
     let mut page = String::from("\n## Milliseconds per token of decoding\n\n");
     times(&mut page, &decode)?;
+    for model in MODELS {
+        writeln!(page, "\n## {model}: milliseconds per step, by sequences and tokens before it in each\n")?;
+        batches(&mut page, &decodes, model)?;
+    }
     page += "\n## Milliseconds per prompt of 512 tokens\n\n";
     times(&mut page, &prompt)?;
     page += "\n## Millions of warp instructions per token of decoding\n\n";
     instructions(&mut page, &decode)?;
     page += "\n## Bytes of the sectors that loads ask for, over the distinct bytes read\n\n";
     sectors(&mut page, &decode)?;
-    let commits: BTreeSet<&str> = decode.iter().chain(&prompt).map(|record| record.commit.as_str()).collect();
+    let commits: BTreeSet<&str> =
+        [&decode, &prompt, &decodes].into_iter().flatten().map(|record| record.commit.as_str()).collect();
     writeln!(page, "\nCounted at commit {}.", commits.into_iter().collect::<Vec<_>>().join(", "))?;
     Ok(page)
 }
@@ -81,6 +86,30 @@ fn times(page: &mut String, records: &[Record]) -> Result<()> {
                 write!(page, " {} |", ms.map_or("not run".to_owned(), |ms| ms.join(" – ")))?;
             }
             writeln!(page)?;
+        }
+    }
+    Ok(())
+}
+
+/// Low – high of one model's steps on each card, and how many times as long as one sequence 8 take (low).
+fn batches(page: &mut String, records: &[Record], model: &str) -> Result<()> {
+    let names = Step::DECODES.map(Step::name);
+    head(page, &["card".to_owned()].into_iter().chain(names).chain(["8 x / 1".to_owned()]).collect::<Vec<_>>())?;
+    for Record { sm, counts, .. } in records {
+        let steps = &counts[model];
+        let of = |step: Step, card: &str, end: &str| steps[step.name()]["us"][card][end].as_f64();
+        for card in steps[Step::DECODE.name()]["us"].as_object().into_iter().flatten().map(|(card, _)| card) {
+            write!(page, "| {card} (sm_{sm}) |")?;
+            for step in Step::DECODES {
+                let ms = ["low", "high"].map(|end| of(step, card, end).map(|us| format!("{:.2}", us / 1e3)));
+                let ms: Option<Vec<String>> = ms.into_iter().collect();
+                write!(page, " {} |", ms.map_or("not run".to_owned(), |ms| ms.join(" – ")))?;
+            }
+            let (ones, eights) = Step::DECODES.split_at(Step::DECODES.len() / 2);
+            let ratio = |(one, eight): (&Step, &Step)| Some(of(*eight, card, "low")? / of(*one, card, "low")?);
+            let ratios: Vec<String> =
+                ones.iter().zip(eights).filter_map(ratio).map(|ratio| format!("{ratio:.2}")).collect();
+            writeln!(page, " {} |", ratios.join(", "))?;
         }
     }
     Ok(())
