@@ -34,8 +34,8 @@ pub struct Attention {
     pub image: QuantizedActivations,
     /// Partial results and tickets of rows that several blocks share.
     pub scratch: Scratch,
-    /// Most blocks that share the parts of a row where rows go one by one; 0: so many that those of all rows fill the GPU
-    /// once. Not in the bits of the result.
+    /// Most blocks that share the parts of a row where rows go one by one; 0: so many that those of all rows run at
+    /// once, or in the fewest turns. Not in the bits of the result.
     pub splits: usize,
     /// What is still to be done with the projections of the rows, where no row sees another one; of latent attention as
     /// [`LatentKv`](super::rope_kv::LatentKv) has it. Only where rows go one by one.

@@ -61,7 +61,7 @@ pub fn matrices(name: &str, of: &str) -> Result<BTreeMap<String, (GgmlType, u64)
     Ok(tensors.map(|t| (t.name, (t.ty, t.shape.iter().product()))).collect())
 }
 
-/// Of a decoder.
+/// What decoders are counted with, unless a step needs more: a context of 1024 tokens, prompts 64 at a time.
 pub fn options() -> Options {
     Options { n_ctx: 1024, n_ubatch: 64, ..Options::default() }
 }
