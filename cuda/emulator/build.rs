@@ -25,7 +25,7 @@ const COMMON: &[&str] = &[
 const RUNTIME: &[&str] = &["-O2", "-g1", "-Wall", "-Wextra"];
 const KERNEL: &[&str] =
     &["-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fstack-clash-protection", "-g1"];
-/// What `-O2` adds takes as long again to compile, and tests gain nothing by it.
+/// `-O2` takes two thirds longer to compile, and tests gain nothing by it.
 const FAST: &[&str] = &["-O1", "-DFAST_EMULATION=1"];
 /// For a processor that has them, instructions in place of calls (`fmaf`) and eight lanes at once: the same numbers sooner.
 const SINCE_HASWELL: &[&str] = &["-march=x86-64-v3"];

@@ -26,7 +26,7 @@ impl LaneKernel for Dots<'_> {
     unsafe fn run<L: Lanes>(self) {
         let cols = self.w.len() / ROWS;
         let w: [_; ROWS] = std::array::from_fn(|r| &self.w[r * cols..][..cols]);
-        // So many sums are half of the registers.
+        // Sums of four rows and two tokens take half of the registers of AVX-512; elsewhere those of one token do.
         let at_once = if L::ROWS == LANES { 2 } else { 1 };
         let pairs = self.x.chunks(at_once * cols).zip(self.sums.as_chunks_mut::<ROWS>().0.chunks_mut(at_once));
         for (x, sums) in pairs {
