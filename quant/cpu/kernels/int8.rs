@@ -1,6 +1,8 @@
 //! Int8 products of 16 rows with one panel of activations, for quantized formats and few tokens: the rows are
 //! unpacked in registers. [`finish`] is all that rounds, here and with [many tokens](super::int8_gemm).
 
+use std::sync::atomic::{Ordering, compiler_fence};
+
 use super::source::Source;
 use crate::{
     cpu::{
@@ -200,6 +202,9 @@ unsafe fn multiply_tile<L: Lanes, S: Source, const T: usize>(w: S, x: Panel) -> 
                             let block = S::block::<L, B>(&header, &words, run);
                             let b = group * S::GROUP + run * S::RUN + B;
                             w.prefetch(b, row, L::ROWS);
+                            // No instruction: loads for the next block would take the registers that this one needs (one
+                            // token of Q6_K in place takes a quarter longer).
+                            compiler_fence(Ordering::SeqCst);
                             multiply_block::<L, ShapeOf<S::Format>, T>(&block, x.at(b, T), &mut y);
                         });
                     }
