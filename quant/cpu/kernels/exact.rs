@@ -28,13 +28,14 @@ impl LaneKernel for Dots<'_> {
         let w: [_; ROWS] = std::array::from_fn(|r| &self.w[r * cols..][..cols]);
         // Sums of four rows and two tokens take half of the registers of AVX-512; elsewhere those of one token do.
         let at_once = if L::ROWS == LANES { 2 } else { 1 };
-        let pairs = self.x.chunks(at_once * cols).zip(self.sums.as_chunks_mut::<ROWS>().0.chunks_mut(at_once));
-        for (x, sums) in pairs {
+        let groups = self.x.chunks(at_once * cols).zip(self.sums.as_chunks_mut::<ROWS>().0.chunks_mut(at_once));
+        for (x, sums) in groups {
             // SAFETY: the machine can run `L`.
             unsafe {
                 match sums {
                     [one] => *one = dots::<L, 1>(w, [&x[..cols]])[0],
-                    two => two.copy_from_slice(&dots::<L, 2>(w, [&x[..cols], &x[cols..]])),
+                    two if L::ROWS == LANES => two.copy_from_slice(&dots::<L, 2>(w, [&x[..cols], &x[cols..]])),
+                    _ => unreachable!("one token at a time"),
                 }
             }
         }
