@@ -202,8 +202,8 @@ unsafe fn multiply_tile<L: Lanes, S: Source, const T: usize>(w: S, x: Panel) -> 
                             let block = S::block::<L, B>(&header, &words, run);
                             let b = group * S::GROUP + run * S::RUN + B;
                             w.prefetch(b, row, L::ROWS);
-                            // No instruction: loads for the next block would take the registers that this one needs (one
-                            // token of Q6_K in place takes a quarter longer).
+                            // No instruction. Loads for the next block would move up and take the registers that this one
+                            // needs: without, one token of Q6_K in place takes a quarter longer.
                             compiler_fence(Ordering::SeqCst);
                             multiply_block::<L, ShapeOf<S::Format>, T>(&block, x.at(b, T), &mut y);
                         });

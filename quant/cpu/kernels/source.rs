@@ -118,11 +118,11 @@ impl<F: TileFormat> Source for Tile<F> {
     }
 }
 
-/// Eight rows of so many bytes and those that follow them are in the first-level cache together, and prefetched into that one
-/// alone. Sixteen at once come at half the speed in this way (1,024 columns of Q4_K, Q4_0 and Q5_0 on Zen 4).
+/// Rows of so many bytes in all and those that follow them are in the first-level cache together, and prefetched into that one
+/// alone (Zen 3, eight rows at once). Not so sixteen at once: they come at half the speed (Zen 4, 1,024 columns of Q4_K, Q4_0, Q5_0).
 const SHORT: usize = 12 << 10;
 /// How much earlier than in step with the rows that are read those that follow them are prefetched: a step is too late for
-/// the first of them. Both measured on Zen 3; without, rows of 1,024 columns are read half as fast as tiles.
+/// the first of them. Measured on Zen 3; without, rows of 1,024 columns are read half as fast as tiles.
 const MARGIN: usize = 2048;
 /// How far ahead of their use bytes of a row are prefetched into the first-level cache.
 const AHEAD: usize = 512;
@@ -184,8 +184,8 @@ impl<F: TileFormat> Source for FileRows<F> {
         Self { rows: rows_from(first, self.row_bytes, self.last), ..self }
     }
 
-    /// As many bytes of the rows that follow, which lie behind each other; and where those would push what is read next out
-    /// of the first-level cache, only into the second, and what comes next in the rows into the first.
+    /// As many bytes of the rows that follow, which lie behind each other: into the first-level cache where they are short, else
+    /// into the second, and into the first what comes next in the rows.
     #[inline(always)]
     fn prefetch(&self, b: usize, row: usize, n: usize) {
         let group = const { F::Scales::GROUP };
